@@ -97,6 +97,51 @@ def test_one_table_shows_nodes_and_links(capsys: Capture) -> None:
     assert lines[-1] == "no node waits"
 
 
+def test_a_room_has_tables_of_its_own(capsys: Capture) -> None:
+    """Cid leaves the room, which has ann and bob then."""
+    with (
+        sync.Node("ann", metrics=0) as ann,
+        sync.Node("bob", metrics=0, seeds=[ann.address]) as bob,
+        sync.Node("cid", seeds=[ann.address]) as cid,
+    ):
+        room = ann.join("design")
+        other = bob.join("design")
+        cid.join("design").close()
+        other.send("ann", b"x")
+        room.receive()
+        assert cli.main(["top", "--once", port(ann), port(bob)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+    at = lines.index("room design: ann, bob")
+    assert cells(lines[at:], "ann  ")[1] == "bounded"
+    assert cells(lines[at:], "ann -> bob")[3] == "active"
+    assert cells(lines[at:], "bob -> ann")[3] == "active"
+    assert cells(lines[:at], "ann -> cid")[3] == "active"  # Other rooms may use the link.
+
+
+def test_waits_in_a_room_name_the_room_and_follow_its_members() -> None:
+    """In the room, ann waits for bob, who waits for cid; outside, ann waits for bob."""
+    silent = PeerReading(state="silent", values={"met": 1.0, "silent_seconds": 7.0})
+    met = PeerReading(state="active", values={"met": 1.0})
+    gone = PeerReading(state="removed", values={"met": 1.0})
+    ann = NodeReading(name="ann", waiting_for={"bob": 1}, peers={"bob": met})
+    ann.rooms["design"] = NodeReading(
+        name="ann", waiting_for={"bob": 2}, peers={"bob": met, "dan": gone}
+    )
+    bob = NodeReading(name="bob")
+    bob.rooms["design"] = NodeReading(
+        name="bob", waiting_for={"cid": 3}, peers={"cid": silent}
+    )
+    nodes = {"ann": ann, "bob": bob}
+    lines = draw_group([EndpointReading(url="u", read_at=0.0, nodes=nodes)])
+    assert "room design: ann, bob, cid" in lines
+    assert lines[-3:] == [
+        "ann waits for bob (1 message)",
+        "in room design, ann waits for bob (2 messages), which waits for cid (3 messages),"
+        " silent for 7.0 s",
+        "in room design, bob waits for cid (3 messages), silent for 7.0 s",
+    ]
+
+
 def test_a_node_that_does_not_answer_is_shown_and_changes_the_exit_code(
     capsys: Capture,
 ) -> None:

@@ -1,16 +1,20 @@
 """Links: sessions that carry the datagrams of rooms, and the datagrams of strangers."""
 
+import re
+from pathlib import Path
+
 import pytest
 
-from antecede.engine import Engine, Limits
+from antecede.engine import Engine, Limits, joining
 from antecede.engine.crypto import AesGcmDatagramCipher
-from antecede.engine.datagram import CARRY, HEADER, VERSION, name_hash
+from antecede.engine.datagram import CARRY, HEADER, JOIN, VERSION, name_hash
 from antecede.engine.joining import (
     JoinAnswer,
     JoinRequest,
     open_stranger,
     seal_stranger,
 )
+from antecede.engine.wait_step import Reason, WaitStep, read_steps, write_steps
 from antecede.errors import LocalError, PeerError
 
 KEY = bytes(range(32))
@@ -179,6 +183,44 @@ def test_a_join_opens_with_the_group_key_only() -> None:
         changed[index] ^= 1
         with pytest.raises(PeerError):
             open_stranger(bytes(changed), cipher)
+
+
+def test_joins_have_the_bytes_of_the_reference() -> None:
+    """The examples in the docstring of the module, which the wire format shows."""
+    assert joining.__doc__ is not None
+    examples = {
+        line.split()[0]: bytes.fromhex("".join(line.split()[1:]))
+        for line in joining.__doc__.splitlines()
+        if line.startswith("    JOIN") and "nonce" not in line
+    }
+    request = JoinRequest(5, "bob", 300, 7, 2000)
+    answer = JoinAnswer(5, 9, "al", "h:1", "")
+    assert examples == {"JOIN": request.encode(), "JOIN_ANSWER": answer.encode()}
+    datagram = seal_stranger(request, None, lambda bits: 0, 1232)
+    fields = examples["JOIN"]
+    padding = bytes(1232 - 17 - len(fields))
+    assert datagram == bytes([VERSION << 4 | JOIN]) + bytes(16) + fields + padding
+
+
+def test_a_part_has_the_hash_of_its_room_and_its_length() -> None:
+    pair = Pair(keyed=False)
+    pair.run()
+    pair.transmitted.clear()
+    datagram = inner("ann", 60)
+    pair.ann.links.send("bob", ROOM, datagram)
+    pair.run()
+    part = (4711).to_bytes(8, "big") + (60).to_bytes(2, "big") + datagram
+    (carried,) = [each for each in pair.transmitted if each[0] & 15 == CARRY]
+    assert carried.endswith(part)
+
+
+def test_a_step_of_an_answer_has_the_bytes_of_the_reference() -> None:
+    """The example on the page about the wire format."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / "wire-format.md"
+    (example,) = re.findall(r"```text\n([0-9a-f ]+)\n```", page.read_text("utf-8"))
+    step = WaitStep(waiter="al", reason=Reason.ACK, name="b", number=7, silent_s=0.3)
+    assert write_steps([step], 1000) == bytes.fromhex(example)
+    assert read_steps(bytes.fromhex(example)) == [step]
 
 
 def test_two_joins_have_different_keys_because_their_nonces_are_equal() -> None:

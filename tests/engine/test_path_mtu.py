@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from antecede.core.process import NEVER
 from antecede.engine import Limits
 from antecede.engine.datagram import PROBE, read_header
+from antecede.engine.events import PeerSilent
 from antecede.engine.path_events import DatagramsTooLarge
 from antecede.engine.path_mtu import PROBES_MAX, RAISE_S, RESOLUTION_BYTES, PathMtu
 from tests.engine.network import Flight, Network
@@ -292,6 +293,22 @@ def test_a_refused_datagram_of_the_base_size_is_reported() -> None:
     (event,) = ann.watch.poll_events()
     assert event == DatagramsTooLarge(peer="bob", address="bob", size=BASE)
     assert "datagrams of 1232 bytes to bob" in str(event)
+
+
+def test_the_silence_of_a_peer_is_explained_by_datagrams_that_do_not_leave() -> None:
+    """A path that carries less than the base size refuses all datagrams with a message."""
+    carrier = Carrier(9000)
+    network = carrier.network
+    ann = network.engines["ann"]
+    ann.paths.refuse_size("bob", BASE, network.now)
+    ann.watch.poll_events()
+    network.stop("bob")
+    carrier.send(1)
+    network.run(6.0)
+    (silent,) = [each for each in ann.watch.poll_events() if isinstance(each, PeerSilent)]
+    assert silent.fault == DatagramsTooLarge(peer="bob", address="bob", size=BASE)
+    assert str(silent).endswith(f"s: {silent.fault}")
+    assert "firewall" not in str(silent)
 
 
 @settings(max_examples=25, deadline=None)

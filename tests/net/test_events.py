@@ -215,6 +215,14 @@ def silent(group: Group, events: Events) -> None:
     group.send("ann", "bob", b"x")
 
 
+def silent_with_other_limits(group: Group, events: Events) -> None:
+    """Other limits are a fault, but not a reason for silence."""
+    other_lease(group, events)
+    group.run(1)
+    group.kill("bob")
+    group.send("ann", "bob", b"x")
+
+
 def other_protocol(group: Group, events: Events) -> None:
     group.open("ann", "bob", protocol="hybrid", on_event=events.of("ann"))
     group.open("bob", "ann", protocol="bounded")
@@ -281,6 +289,8 @@ FAULTS: list[tuple[Callable[[Group, Events], None], type[NodeEvent], str | None,
     (not_added_back, UnknownPeer, "bob", "call add_peer"),
     (stranger, UnknownPeer, None, "call add_peer"),
     (silent, PeerSilent, "bob", "no answer from bob at"),
+    (silent_with_other_limits, PeerSilent, "bob", "s: check its address, its key, and"),
+    (wrong_key, PeerSilent, "bob", "s: 1 datagram in the name of bob"),
     (other_protocol, ProtocolMismatch, "bob", "protocol bounded, not hybrid"),
     (other_lease, LimitsMismatch, "bob", "Limits.lease_s is 2 here and 3 at bob"),
     (other_message_size, LimitsMismatch, "bob", "Limits.message_bytes_max"),

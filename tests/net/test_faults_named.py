@@ -28,7 +28,7 @@ from antecede.engine.events import (
     ReceiveLoopDeadlock,
     UnknownPeer,
 )
-from antecede.net.wait_reports import WaitReport
+from antecede.net.wait_reports import JoinReport, WaitReport
 from tests.net.harness import connect_all, run, wait_until
 from tests.net.limits import quick_limits
 
@@ -58,7 +58,7 @@ class Scene:
 
     node: Node
     """Its events and its log name the fault."""
-    waiting: Callable[[], Awaitable[list[WaitReport]]]
+    waiting: Callable[[], Awaitable[list[WaitReport | JoinReport]]]
     """Asks a node what a message waits for that does not arrive because of the fault."""
 
 

@@ -28,13 +28,16 @@ async def request(address: tuple[str, int] | None, text: str) -> tuple[str, str]
 GET = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-def samples(text: str) -> dict[tuple[str, str], float]:
-    """Return the values by name and by the peer or the reason, if there is one."""
+def samples(text: str, room: str = "") -> dict[tuple[str, str], float]:
+    """Return the values by name and by the peer or the reason, if there is one.
+
+    Without a room, they are those of the node outside of rooms.
+    """
     return {
         (each.name, each.labels.get("peer", each.labels.get("reason", ""))): each.value
         for family in text_string_to_metric_families(text)
         for each in family.samples
-        if "le" not in each.labels
+        if "le" not in each.labels and each.labels["room"] == room
     }
 
 
@@ -93,12 +96,63 @@ def test_the_time_that_send_waits_is_observed() -> None:
     run(main)
 
 
+def test_each_room_has_metrics_of_its_own() -> None:
+    """Ann sends three messages to bob in a room, who receives two; the node sends none."""
+
+    async def main() -> None:
+        limits = Limits(window_copies_max=1)
+        async with (
+            Node("ann", metrics=0, limits=limits) as ann,
+            Node("bob", metrics=0) as bob,
+        ):
+            members = {"ann": ann.address, "bob": bob.address}
+            for_ann, for_bob = [
+                await node.join("design", members=members) for node in (ann, bob)
+            ]
+            lobby = await ann.join("lobby", found=True)
+            await asyncio.gather(*(for_ann.broadcast(b"x") for _ in range(3)))
+            await for_ann.flush()
+            await for_bob.receive()
+            await for_bob.receive()
+            rooms = {name: each.engine for name, each in ann.stats().rooms.items()}
+            own = {room.name: room.stats().engine for room in (for_ann, lobby)}
+            assert rooms == own
+            _, text = await request(ann.metrics_address, GET)
+            found = samples(text, "design")
+            assert found["antecede_node_info", ""] == 1
+            assert found["antecede_sent_total", ""] == 3
+            assert found["antecede_peer_state", "bob"] == 1
+            assert found["antecede_silent", "bob"] == 0
+            assert found["antecede_peer_dropped_total", "bob"] == 0
+            assert found["antecede_round_trip_seconds", "bob"] > 0
+            assert found["antecede_congestion_window_bytes", "bob"] > 0
+            assert found["antecede_send_wait_seconds_count", ""] >= 1
+            assert samples(text)["antecede_sent_total", ""] == 0
+            assert samples(text)["antecede_send_wait_seconds_count", ""] == 0
+            assert samples(text, "lobby")["antecede_sent_total", ""] == 0
+            _, text = await request(bob.metrics_address, GET)
+            found = samples(text, "design")
+            assert found["antecede_delivered_total", ""] == 3
+            assert found["antecede_inbox", ""] == 1
+            assert found["antecede_inbox_wait_seconds_count", ""] == 2
+            assert samples(text)["antecede_inbox_wait_seconds_count", ""] == 0
+            await for_ann.close()
+            assert list(ann.stats().rooms) == ["lobby"]
+            _, text = await request(ann.metrics_address, GET)
+            assert samples(text, "design") == {}  # Rooms of the past have no metrics.
+
+    run(main)
+
+
 def test_the_collector_works_with_the_registry_of_an_application() -> None:
     async def main() -> None:
         async with Node("ann") as ann:
             registry = CollectorRegistry()
             registry.register(NodeCollector(ann.stats))
-            assert registry.get_sample_value("antecede_inbox", {"node": "ann"}) == 0
+            assert (
+                registry.get_sample_value("antecede_inbox", {"node": "ann", "room": ""})
+                == 0
+            )
             assert ann.metrics_address is None
 
     run(main)

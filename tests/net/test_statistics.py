@@ -58,9 +58,9 @@ def test_metrics_are_openmetrics_text() -> None:
             assert (peer.state, peer.handshake_done, peer.backlog) == ("active", True, 0)
             lines = a.metrics().splitlines()
             assert "# TYPE antecede_sent counter" in lines
-            assert 'antecede_sent_total{node="a"} 1.0' in lines
-            assert 'antecede_queued{node="a"} 0.0' in lines
-            assert 'antecede_backlog{node="a",peer="b\\""} 0.0' in lines
+            assert 'antecede_sent_total{node="a",room=""} 1.0' in lines
+            assert 'antecede_queued{node="a",room=""} 0.0' in lines
+            assert 'antecede_backlog{node="a",peer="b\\"",room=""} 0.0' in lines
             assert lines[-1] == "# EOF"
             assert b.stats().inbox == 1
 
@@ -76,8 +76,14 @@ def test_datagrams_that_the_socket_has_lost_are_counted_by_reason() -> None:
             assert a.stats().transmit_lost == {"queue_full": 0, "too_large": 2, "error": 1}
             lines = a.metrics().splitlines()
             assert "# TYPE antecede_transmit_lost counter" in lines
-            assert 'antecede_transmit_lost_total{node="a",reason="too_large"} 2.0' in lines
-            assert 'antecede_transmit_lost_total{node="a",reason="queue_full"} 0.0' in lines
+            assert (
+                'antecede_transmit_lost_total{node="a",reason="too_large",room=""} 2.0'
+                in lines
+            )
+            assert (
+                'antecede_transmit_lost_total{node="a",reason="queue_full",room=""} 0.0'
+                in lines
+            )
         assert a.stats().transmit_lost["error"] == 1  # The counters outlive the socket.
 
     run(main)

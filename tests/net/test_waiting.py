@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antecede import Limits, Node
-from antecede.net.wait_reports import WaitReport
+from antecede.net.wait_reports import JoinReport, WaitReport
 from tests.net.simulated import Group
 from tests.net.test_events import (
     KEY,
@@ -182,7 +182,7 @@ def test_protocols_without_permits_name_the_silent_peer() -> None:
 
 
 def test_many_questions_are_answered_within_the_rate() -> None:
-    async def ask(node: Node) -> list[list[WaitReport]]:
+    async def ask(node: Node) -> list[list[WaitReport | JoinReport]]:
         return await asyncio.gather(*(node.waiting("ann", 9) for _ in range(200)))
 
     with Group() as group:

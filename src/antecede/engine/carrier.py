@@ -2,7 +2,7 @@
 
 A CARRY datagram holds *parts* after its ack block::
 
-    room      8 bytes: the hash of the name of the room
+    room      8 bytes: the hash of the name of the room; 0 for messages about rooms
     length    2 bytes
     datagram  a datagram of the node of the sender in this room
 

@@ -68,12 +68,16 @@ class PeerSilent(NodeEvent):
     node contacted it first."""
     was_met: bool
     """Whether the peer has answered since the node was opened."""
+    fault: NodeEvent | None = None
+    """The latest fault of the peer that the node has reported since it met the peer; None
+    if there was none that explains the silence."""
 
     def __str__(self) -> str:
         since = "" if self.was_met else ", which was never met"
+        advice = "check its address, its key, and the firewall"
         return (
             f"no answer from {self.peer}{since} at {format_address(self.address)} for"
-            f" {self.silent_s:.0f} s: check its address, its key, and the firewall"
+            f" {self.silent_s:.0f} s: {advice if self.fault is None else self.fault}"
         )
 
 

@@ -4,7 +4,20 @@
 
     version and kind    1 byte
     salt                16 random bytes
-    body                encrypted, if the group has a key; padding follows its fields
+    body                encrypted, if the group has a key; zeros follow its fields
+
+    JOIN                version of the body, nonce, name, incarnation, protocol, lease
+    JOIN_ANSWER         nonce, incarnation, name, address, reason
+
+The numbers are LEB128; a text is its length in bytes, at most 255, and its UTF-8. The
+protocol is the hash of the protocol outside of rooms, the lease a time in milliseconds. The
+address is that of the newcomer, as the sender of the answer sees it. The reason is empty if
+that node has added the newcomer, and else the reason of its refusal. For example, without a
+key and without salt and padding, a JOIN with nonce 5 of the node ``bob`` with incarnation
+300, protocol 7 and a lease of 2000 ms, and the answer of ``al`` with incarnation 9::
+
+    JOIN                01  05  03 62 6f 62  ac 02  07  d0 0f
+    JOIN_ANSWER         05  09  02 61 6c  03 68 3a 31  00
 
 The key is derived from the group key and the salt, because the receiver cannot know the
 name of the sender. A JOIN is padded to the base size of datagrams, so that its answer,

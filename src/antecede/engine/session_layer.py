@@ -125,7 +125,7 @@ class SessionLayer:
         self._introducer = Introducer(history, protocol, limits, recovery)
         self.events = events
         self.faults = FaultReports(name, protocol_name, limits, events)
-        self.silence = SilenceWatch(limits.silence_s, events)
+        self.silence = SilenceWatch(limits.silence_s, events, self.faults)
         self.flow = flow
         self.limits = limits
         self._lease_s = limits.lease_s

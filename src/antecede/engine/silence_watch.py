@@ -6,7 +6,8 @@ no datagram of it is accepted for ``Limits.silence_s`` from then on.
 
 from antecede.core.process import NEVER
 from antecede.engine.event_collector import EventCollector
-from antecede.engine.events import PeerReturned, PeerSilent
+from antecede.engine.events import LimitsMismatch, PeerReturned, PeerSilent
+from antecede.engine.fault_reports import FaultReports
 from antecede.engine.peer_session import ACTIVE, PeerSession
 
 __all__ = ["SilenceWatch", "silent_s"]
@@ -30,16 +31,20 @@ class SilenceWatch:
     Args:
         limit_s: the time after which a peer is silent.
         events: takes the events.
+        faults: knows the latest fault of each peer.
     """
 
-    __slots__ = ("_events", "_limit_s", "_suspects", "deadline")
+    __slots__ = ("_events", "_faults", "_limit_s", "_suspects", "deadline")
 
     deadline: float
     """The time at which to call :meth:`handle_deadline`; infinite for never."""
 
-    def __init__(self, limit_s: float, events: EventCollector) -> None:
+    def __init__(
+        self, limit_s: float, events: EventCollector, faults: FaultReports
+    ) -> None:
         self._limit_s = limit_s
         self._events = events
+        self._faults = faults
         self._suspects: dict[int, PeerSession] = {}
         self.deadline = NEVER
 
@@ -76,11 +81,14 @@ class SilenceWatch:
             elif session.suspected_at + self._limit_s <= now:
                 del self._suspects[key]
                 session.is_silent = True
+                fault = self._faults.latest(session.name)
                 event = PeerSilent(
                     peer=session.name,
                     address=session.address,
                     silent_s=silent_s(session, now),
                     was_met=session.handshake.incarnation != 0,
+                    # A peer with other limits does answer.
+                    fault=None if isinstance(fault, LimitsMismatch) else fault,
                 )
                 self._events.add(event)
             else:

@@ -349,7 +349,8 @@ class Joining:
     def handle_timer(self, now: float) -> None:
         """Ask again, choose another sponsor, or fail."""
         if now >= self._deadline:
-            self.fail(self._failure())
+            seconds = self._settings.join_timeout_s
+            self.fail(f"not joined within {seconds:g} s: {self.obstacle()}")
         elif now >= self._silent_at:
             # The application of the sponsor may need long for its snapshot.
             self._patience_s *= 2
@@ -357,14 +358,20 @@ class Joining:
         elif self.phase is Phase.SEARCHING:
             self.search.handle_timer(now)
 
-    def _failure(self) -> str:
-        seconds = f"not joined within {self._settings.join_timeout_s:g} s: "
+    def obstacle(self) -> str:
+        """Return the reason for which this node is not a member yet; empty if it is one.
+
+        An error at the time-out of the join has the same text.
+        """
         if self.phase is Phase.SEARCHING:
-            return seconds + self.search.failure()
+            return self.search.failure()
         if self.phase is Phase.RESTORING:
-            return seconds + "the application has not restored the snapshot"
-        return seconds + (
-            f"{self.sponsor} waits for {', '.join(self._progress)}"
-            if self._progress
-            else f"no answer from {self.sponsor}"
-        )
+            return "the application has not restored the snapshot"
+        if self.phase not in SPONSORED:
+            return ""
+        if self.phase is Phase.RECEIVING:
+            return f"the snapshot of {self.sponsor} has not arrived"
+        names = ", ".join(self.waiting_for())
+        if self._progress and not self._has_cut_notice:
+            return f"{self.sponsor} waits for {names} to confirm"
+        return f"no answer from {names}"

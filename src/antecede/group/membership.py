@@ -313,6 +313,10 @@ class RoomMembership:
         """The nodes that the join waits for at present, for error messages."""
         return self._joining.waiting_for() or self._sponsor.waiting_for()
 
+    def obstacle(self) -> str:
+        """Return the reason for which the node is not a member yet; empty if it is one."""
+        return self._joining.obstacle()
+
     # Messages outside the room.
 
     @property

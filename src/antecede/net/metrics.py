@@ -5,7 +5,7 @@ time while the node runs, and only if the node serves its metrics.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram
@@ -30,6 +30,54 @@ REQUEST_S: Final = 10.0
 REQUEST_BYTES_MAX: Final = 8192
 BUCKETS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
+LABELS: Final = ("node", "room")
+"""The labels of all metrics. The room is empty for the node outside of rooms, which means
+to Prometheus that the label is missing."""
+
+Scope = tuple[str, str, NodeStats]
+"""The name of the node, the name of the room or an empty text, and the statistics."""
+
+NODE_COUNTERS: Final[tuple[tuple[str, str, Callable[[NodeStats], int]], ...]] = (
+    ("sent", "Messages sent by the application.", lambda node: node.engine.sent),
+    (
+        "released",
+        "Copies transmitted for the first time.",
+        lambda node: node.engine.released,
+    ),
+    ("retransmitted", "Copies retransmitted.", lambda node: node.engine.retransmitted),
+    ("lost", "Datagrams taken for lost.", lambda node: node.engine.lost),
+    ("probes", "Probe timeouts.", lambda node: node.engine.probes),
+    ("marks", "Reports of congestion marks by peers.", lambda node: node.engine.marks),
+    (
+        "delivered",
+        "Messages delivered to the application.",
+        lambda node: node.engine.delivered,
+    ),
+    (
+        "control_frames",
+        "Frames without a message.",
+        lambda node: node.engine.control_frames,
+    ),
+    ("datagrams_in", "Datagrams received.", lambda node: node.engine.datagrams_in),
+    ("datagrams_out", "Datagrams transmitted.", lambda node: node.engine.datagrams_out),
+    ("events_dropped", "Events not read in time.", lambda node: node.events_dropped),
+)
+REASON_COUNTERS: Final[
+    tuple[tuple[str, str, Callable[[NodeStats], Mapping[str, int]]], ...]
+] = (
+    ("dropped", "Datagrams and frames dropped.", lambda node: node.engine.dropped),
+    ("transmit_lost", "Datagrams lost at the socket.", lambda node: node.transmit_lost),
+)
+NODE_GAUGES: Final[tuple[tuple[str, str, Callable[[NodeStats], int]], ...]] = (
+    ("inbox", "Messages that the application has not received.", lambda node: node.inbox),
+    ("queued", "Copies that wait for permits.", lambda node: node.queued),
+    ("in_flight", "Copies that are not acked.", lambda node: node.in_flight),
+)
+PEER_COUNTERS: Final[tuple[tuple[str, str, Callable[[PeerStats], int]], ...]] = (
+    ("bytes_in", "Bytes received.", lambda peer: peer.bytes_in),
+    ("bytes_out", "Bytes transmitted.", lambda peer: peer.bytes_out),
+    ("peer_dropped", "Datagrams of a peer dropped.", lambda peer: peer.dropped),
+)
 PEER_GAUGES: Final[tuple[tuple[str, str, Callable[[PeerStats], float | None]], ...]] = (
     ("backlog", "Copies that are queued or in flight.", lambda peer: peer.backlog),
     ("backlog_bytes", "Payload bytes of the backlog.", lambda peer: peer.backlog_bytes),
@@ -65,79 +113,66 @@ class NodeCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
         stats = self._stats()
-        info = InfoMetricFamily("antecede_node", "The node.", labels=["node"])
-        info.add_metric([stats.name], {"protocol": stats.protocol})
+        scopes = [(stats.name, "", stats)]
+        scopes += [(stats.name, room, each) for room, each in stats.rooms.items()]
+        info = InfoMetricFamily("antecede_node", "The node.", labels=LABELS)
+        for node, room, each in scopes:
+            info.add_metric([node, room], {"protocol": each.protocol})
         yield info
-        yield from self._counters(stats)
-        for name, description, value in (
-            ("inbox", "Messages that the application has not received.", stats.inbox),
-            ("queued", "Copies that wait for permits.", stats.queued),
-            ("in_flight", "Copies that are not acked.", stats.in_flight),
-        ):
-            gauge = GaugeMetricFamily(f"antecede_{name}", description, labels=["node"])
-            gauge.add_metric([stats.name], value)
+        yield from _counters(scopes)
+        for name, description, value_of in NODE_GAUGES:
+            gauge = GaugeMetricFamily(f"antecede_{name}", description, labels=LABELS)
+            for node, room, each in scopes:
+                gauge.add_metric([node, room], value_of(each))
             yield gauge
-        yield from self._peers(stats)
+        yield from _peers(scopes)
 
-    def _counters(self, stats: NodeStats) -> Iterator[Metric]:
-        engine = stats.engine
-        for name, description, value in (
-            ("sent", "Messages sent by the application.", engine.sent),
-            ("released", "Copies transmitted for the first time.", engine.released),
-            ("retransmitted", "Copies retransmitted.", engine.retransmitted),
-            ("lost", "Datagrams taken for lost.", engine.lost),
-            ("probes", "Probe timeouts.", engine.probes),
-            ("marks", "Reports of congestion marks by peers.", engine.marks),
-            ("delivered", "Messages delivered to the application.", engine.delivered),
-            ("control_frames", "Frames without a message.", engine.control_frames),
-            ("datagrams_in", "Datagrams received.", engine.datagrams_in),
-            ("datagrams_out", "Datagrams transmitted.", engine.datagrams_out),
-            ("events_dropped", "Events not read in time.", stats.events_dropped),
-        ):
-            counter = CounterMetricFamily(f"antecede_{name}", description, labels=["node"])
-            counter.add_metric([stats.name], value)
-            yield counter
-        for name, description, counts in (
-            ("dropped", "Datagrams and frames dropped.", engine.dropped),
-            ("transmit_lost", "Datagrams lost at the socket.", stats.transmit_lost),
-        ):
-            counter = CounterMetricFamily(
-                f"antecede_{name}", description, labels=["node", "reason"]
-            )
-            for reason, count in counts.items():
-                counter.add_metric([stats.name, reason], count)
-            yield counter
 
-    def _peers(self, stats: NodeStats) -> Iterator[Metric]:
-        labels = ["node", "peer"]
-        waiting = GaugeMetricFamily(
-            "antecede_waiting_for", "Messages that wait for a peer.", labels=labels
-        )
+def _counters(scopes: list[Scope]) -> Iterator[Metric]:
+    for name, description, value_of in NODE_COUNTERS:
+        counter = CounterMetricFamily(f"antecede_{name}", description, labels=LABELS)
+        for node, room, stats in scopes:
+            counter.add_metric([node, room], value_of(stats))
+        yield counter
+    for name, description, counts_of in REASON_COUNTERS:
+        labels = [*LABELS, "reason"]
+        counter = CounterMetricFamily(f"antecede_{name}", description, labels=labels)
+        for node, room, stats in scopes:
+            for reason, count in counts_of(stats).items():
+                counter.add_metric([node, room, reason], count)
+        yield counter
+
+
+def _peers(scopes: list[Scope]) -> Iterator[Metric]:
+    labels = [*LABELS, "peer"]
+    waiting = GaugeMetricFamily(
+        "antecede_waiting_for", "Messages that wait for a peer.", labels=labels
+    )
+    for node, room, stats in scopes:
         for name, count in stats.waiting_for.items():
-            waiting.add_metric([stats.name, name], count)
-        yield waiting
-        for metric, description, value_of in PEER_GAUGES:
-            gauge = GaugeMetricFamily(f"antecede_{metric}", description, labels=labels)
+            waiting.add_metric([node, room, name], count)
+    yield waiting
+    for metric, description, value_of in PEER_GAUGES:
+        gauge = GaugeMetricFamily(f"antecede_{metric}", description, labels=labels)
+        for node, room, stats in scopes:
             for name, peer in stats.peers.items():
                 value = value_of(peer)
                 if value is not None:
-                    gauge.add_metric([stats.name, name], value)
-            yield gauge
-        for metric, description, value_of in (
-            ("bytes_in", "Bytes received.", lambda peer: peer.bytes_in),
-            ("bytes_out", "Bytes transmitted.", lambda peer: peer.bytes_out),
-            ("peer_dropped", "Datagrams of a peer dropped.", lambda peer: peer.dropped),
-        ):
-            counter = CounterMetricFamily(f"antecede_{metric}", description, labels=labels)
+                    gauge.add_metric([node, room, name], value)
+        yield gauge
+    for metric, description, count_of in PEER_COUNTERS:
+        counter = CounterMetricFamily(f"antecede_{metric}", description, labels=labels)
+        for node, room, stats in scopes:
             for name, peer in stats.peers.items():
-                counter.add_metric([stats.name, name], value_of(peer))
-            yield counter
-        state = GaugeMetricFamily(
-            "antecede_peer_state", "State of a peer.", labels=[*labels, "state"]
-        )
+                counter.add_metric([node, room, name], count_of(peer))
+        yield counter
+    state = GaugeMetricFamily(
+        "antecede_peer_state", "State of a peer.", labels=[*labels, "state"]
+    )
+    for node, room, stats in scopes:
         for name, peer in stats.peers.items():
-            state.add_metric([stats.name, name, peer.state], 1)
-        yield state
+            state.add_metric([node, room, name, peer.state], 1)
+    yield state
 
 
 class Metrics:
@@ -149,24 +184,44 @@ class Metrics:
     """
 
     def __init__(self, name: str, stats: Callable[[], NodeStats]) -> None:
+        self._name = name
         self._registry = CollectorRegistry()
         self._registry.register(NodeCollector(stats))
         self._server: asyncio.Server | None = None
-        self.inbox_wait_s = self._histogram(
-            name, "inbox_wait_seconds", "Time from delivery until the application receives."
+        self._inbox_wait_s = self._histogram(
+            "inbox_wait_seconds", "Time from delivery until the application receives."
         )
-        self.send_wait_s = self._histogram(
-            name, "send_wait_seconds", "Time for which send waits, if it waits."
+        self._send_wait_s = self._histogram(
+            "send_wait_seconds", "Time for which send waits, if it waits."
         )
 
-    def _histogram(self, node: str, name: str, description: str) -> Histogram:
-        return Histogram(
+    def _histogram(self, name: str, description: str) -> Histogram:
+        """Return a histogram with a label for the room, empty for the node itself."""
+        histogram = Histogram(
             f"antecede_{name}",
             description,
-            ["node"],
+            LABELS,
             registry=self._registry,
             buckets=BUCKETS,
-        ).labels(node)
+        )
+        histogram.labels(self._name, "")
+        return histogram
+
+    def observe_inbox_s(self, room: str) -> Callable[[float], object]:
+        """Return the function that takes the time of each message in the inbox."""
+        return self._inbox_wait_s.labels(self._name, room).observe
+
+    def observe_send_s(self, room: str) -> Callable[[float], object]:
+        """Return the function that takes the time that each blocked send has waited."""
+        return self._send_wait_s.labels(self._name, room).observe
+
+    def forget_room(self, room: str) -> None:
+        """Drop the histograms of a room."""
+        for histogram in (self._inbox_wait_s, self._send_wait_s):
+            histogram.labels(
+                self._name, room
+            )  # prometheus_client 0.20 removes no missing one.
+            histogram.remove(self._name, room)
 
     def text(self) -> str:
         """Return the metrics as OpenMetrics text."""

@@ -31,7 +31,7 @@ from antecede.net.rooms.rooms import Rooms
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.sending import Sending
 from antecede.net.udp import Address, parse_address
-from antecede.net.wait_reports import WaitReport, find_waits
+from antecede.net.wait_reports import JoinReport, WaitReport, find_waits
 
 __all__ = ["Node"]
 
@@ -114,15 +114,15 @@ class Node:
             on_event=on_event,
             encode=encode,
             decode=decode,
-            observe_inbox_s=self._metrics.observe_inbox_s,
+            observe_inbox_s=self._metrics.observe_inbox_s(),
         )
         self.name = name
         self._runtime = NodeRuntime(config)
-        self._runtime.blocked_sends.observe_s = self._metrics.observe_send_s
+        self._runtime.blocked_sends.observe_s = self._metrics.observe_send_s()
         self._encode = encode
         self._sending = Sending(name, self._runtime, encode)
         self._receiving = Receiving(name, self._runtime)
-        self._rooms = Rooms(config, self._runtime, seeds, accept)
+        self._rooms = Rooms(config, self._runtime, self._metrics, seeds, accept)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -343,10 +343,8 @@ class Node:
         return self._runtime.events.iterate()
 
     def stats(self) -> statistics.NodeStats:
-        """Return counters and the current state of the node."""
-        runtime = self._runtime
-        lost = (runtime.transmit_lost, runtime.events.dropped)
-        return statistics.make_stats(self.engine, len(runtime.inbox), lost, runtime.now_s())
+        """Return counters and the current state of the node, and of its rooms."""
+        return statistics.runtime_stats(self._runtime, self._rooms.stats())
 
     def metrics(self) -> str:
         """Return :meth:`stats` as OpenMetrics text, for a scraper."""
@@ -354,15 +352,17 @@ class Node:
 
     async def waiting(
         self, source: str | None = None, number: int | None = None
-    ) -> list[WaitReport]:
+    ) -> list[WaitReport | JoinReport]:
         """Return the reasons for which messages wait, up to the process at fault.
 
         ``print(*await node.waiting("bob", 2))`` prints for instance "bob:2 to cid waits for
         a permit of ann, which waits for an ack of cid, silent for 31 s". Without a number,
         report the oldest messages that wait for each peer. The node asks its peers, and
         these ask theirs, for up to 3 s. An empty list means that no such message waits.
+        Without arguments, each join that is under way has a JoinReport, too.
         """
-        return await find_waits(self._runtime, source, number)
+        joins = self._rooms.joins() if source is None and number is None else []
+        return [*joins, *await find_waits(self._runtime, source, number)]
 
     def blocked_messages(
         self, source: str | None = None, number: int | None = None

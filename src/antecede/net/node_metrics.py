@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from antecede.engine.message import Message
 from antecede.errors import ConfigError
-from antecede.net.statistics import NodeStats
 from antecede.net.udp import Address, parse_address
 
 if TYPE_CHECKING:
     from antecede.net.metrics import Metrics
+    from antecede.net.statistics import NodeStats
 
 __all__ = ["NodeMetrics", "TimedInbox"]
 
@@ -41,7 +41,7 @@ class NodeMetrics:
     """
 
     def __init__(
-        self, name: str, stats: Callable[[], NodeStats], bind: str | int | Address | None
+        self, name: str, stats: "Callable[[], NodeStats]", bind: str | int | Address | None
     ) -> None:
         self._name = name
         self._stats = stats
@@ -60,15 +60,22 @@ class NodeMetrics:
             ) from None
         return Metrics(self._name, self._stats)
 
-    @property
-    def observe_inbox_s(self) -> Callable[[float], object] | None:
-        """Takes the time that each message was in the inbox; None without an endpoint."""
-        return self._served.inbox_wait_s.observe if self._served is not None else None
+    def observe_inbox_s(self, room: str = "") -> Callable[[float], object] | None:
+        """Return the function that takes the time that each message was in the inbox.
 
-    @property
-    def observe_send_s(self) -> Callable[[float], object] | None:
-        """Takes the time that each blocked send waited; None without an endpoint."""
-        return self._served.send_wait_s.observe if self._served is not None else None
+        Return None without an endpoint. Without a room, the messages are those of the node
+        outside of rooms.
+        """
+        return self._served.observe_inbox_s(room) if self._served is not None else None
+
+    def observe_send_s(self, room: str = "") -> Callable[[float], object] | None:
+        """Return the function that takes the time that each blocked send has waited."""
+        return self._served.observe_send_s(room) if self._served is not None else None
+
+    def forget_room(self, room: str) -> None:
+        """Drop the histograms of a room, so that rooms of the past take no memory."""
+        if self._served is not None:
+            self._served.forget_room(room)
 
     def text(self) -> str:
         """Return the metrics as OpenMetrics text."""

@@ -1,13 +1,14 @@
 """Statistics of a node: counters and blocked messages."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from antecede.core.process import UNBOUNDED
 from antecede.engine.engine import Engine
 from antecede.engine.peer_session import ACTIVE
 from antecede.engine.statistics import EngineStats
+from antecede.net.runtime import NodeRuntime
 
 __all__ = [
     "BlockedMessage",
@@ -15,6 +16,7 @@ __all__ = [
     "PeerStats",
     "find_blocked_messages",
     "make_stats",
+    "runtime_stats",
 ]
 
 Stage = Literal["queued", "in_flight", "held", "delivered"]
@@ -76,7 +78,7 @@ class BlockedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStats:
-    """Counters and the current state of one node."""
+    """Counters and the current state of one node, or of one node in a room."""
 
     name: str
     protocol: str
@@ -95,6 +97,9 @@ class NodeStats:
     waiting_for: dict[str, int]
     """The number of blocked messages that wait for each process."""
     peers: dict[str, PeerStats]
+    rooms: "dict[str, NodeStats]" = field(default_factory=dict)
+    """The statistics of the node in each of its rooms, whose members are the peers. The
+    other fields do not count the messages of rooms."""
 
 
 def find_blocked_messages(engine: Engine, limit: int = BLOCKED_MAX) -> list[BlockedMessage]:
@@ -157,8 +162,21 @@ def find_blocked_messages(engine: Engine, limit: int = BLOCKED_MAX) -> list[Bloc
     return found
 
 
+def runtime_stats(
+    runtime: NodeRuntime, rooms: Mapping[str, NodeStats] | None = None
+) -> NodeStats:
+    """Return the statistics of the node that a runtime drives, with those of its rooms."""
+    lost = (runtime.transmit_lost, runtime.events.dropped)
+    engine = runtime.opened_engine()
+    return make_stats(engine, len(runtime.inbox), lost, runtime.now_s(), rooms)
+
+
 def make_stats(
-    engine: Engine, inbox: int, lost: tuple[Mapping[str, int], int], now: float
+    engine: Engine,
+    inbox: int,
+    lost: tuple[Mapping[str, int], int],
+    now: float,
+    rooms: Mapping[str, NodeStats] | None = None,
 ) -> NodeStats:
     """Return the statistics of a node.
 
@@ -167,6 +185,7 @@ def make_stats(
         inbox: the number of messages in the inbox.
         lost: the numbers of datagrams lost at the socket, by reason, and of events.
         now: the time of the host's clock.
+        rooms: the statistics of its rooms, by name.
     """
     process = engine.process
     peers: dict[str, PeerStats] = {}
@@ -205,4 +224,5 @@ def make_stats(
         in_flight=pending.count_in_flight() if pending is not None else 0,
         waiting_for=waiting_for,
         peers=peers,
+        rooms=dict(rooms or {}),
     )

@@ -9,7 +9,7 @@ from antecede.engine.wait_analysis import ASKS_FROM, Found
 from antecede.engine.wait_step import WaitStep, explain
 from antecede.net.runtime import NodeRuntime
 
-__all__ = ["WaitReport", "find_waits"]
+__all__ = ["JoinReport", "WaitReport", "find_waits"]
 
 REPORTS_MAX = 64
 """The maximum number of messages that one call reports."""
@@ -33,6 +33,18 @@ class WaitReport:
 
     def __str__(self) -> str:
         return explain(f"{self.source}:{self.number} to {self.target}", self.steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinReport:
+    """The reason for which a join is not complete."""
+
+    room: str
+    reason: str
+    """The text that the JoinError at the time-out of the join has, too."""
+
+    def __str__(self) -> str:
+        return f"joining {self.room}: {self.reason}"
 
 
 async def find_waits(

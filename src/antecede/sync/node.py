@@ -16,7 +16,7 @@ from antecede.net.rooms.options import RoomArguments
 from antecede.net.runtime import DRAIN_S
 from antecede.net.statistics import BlockedMessage, NodeStats
 from antecede.net.udp import Address
-from antecede.net.wait_reports import WaitReport
+from antecede.net.wait_reports import JoinReport, WaitReport
 from antecede.sync.background_loop import BackgroundLoop, background_loop
 from antecede.sync.calls import Receiving, Timeout, events_of, send
 from antecede.sync.receipt import Receipt
@@ -283,7 +283,7 @@ class Node:
 
     def waiting(
         self, source: str | None = None, number: int | None = None
-    ) -> list[WaitReport]:
+    ) -> list[WaitReport | JoinReport]:
         """Return the reasons for which messages wait, up to the process at fault.
 
         Ask other nodes, and wait up to 3 s for their answers, as

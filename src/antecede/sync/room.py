@@ -11,7 +11,7 @@ from antecede.net.receipts import SendOptions
 from antecede.net.rooms import room as asynchronous
 from antecede.net.runtime import DRAIN_S
 from antecede.net.statistics import NodeStats
-from antecede.net.wait_reports import WaitReport
+from antecede.net.wait_reports import JoinReport, WaitReport
 from antecede.sync.calls import Receiving, Timeout, Wait, events_of, send
 from antecede.sync.receipt import Receipt
 
@@ -188,6 +188,6 @@ class Room:
 
     def waiting(
         self, source: str | None = None, number: int | None = None
-    ) -> list[WaitReport]:
+    ) -> list[WaitReport | JoinReport]:
         """Return the reasons for which messages wait; see :meth:`antecede.Node.waiting`."""
         return self._wait(lambda: self._room.waiting(source, number), None, "")

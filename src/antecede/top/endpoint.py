@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
 from urllib.error import URLError
@@ -15,6 +15,7 @@ __all__ = [
     "EndpointReading",
     "NodeReading",
     "PeerReading",
+    "in_room",
     "nodes_of",
     "parse_metrics",
     "parse_url",
@@ -41,7 +42,7 @@ class PeerReading:
 
 @dataclass(slots=True, kw_only=True)
 class NodeReading:
-    """The metrics of one node."""
+    """The metrics of one node, or of one node in a room."""
 
     name: str
     protocol: str = ""
@@ -51,6 +52,8 @@ class NodeReading:
     waiting_for: dict[str, float] = field(default_factory=dict)
     """By process, the number of messages that wait for it."""
     peers: dict[str, PeerReading] = field(default_factory=dict)
+    rooms: "dict[str, NodeReading]" = field(default_factory=dict)
+    """The metrics of the node in each of its rooms, whose members are the peers."""
 
     def peer(self, name: str) -> PeerReading:
         """Return a peer; add it if it is new."""
@@ -125,8 +128,10 @@ def parse_metrics(text: str) -> dict[str, NodeReading]:
         if family.name.startswith(PREFIX):
             for sample in family.samples:
                 if "node" in sample.labels and "le" not in sample.labels:
-                    name = sample.labels["node"]
+                    name, room = sample.labels["node"], sample.labels.get("room", "")
                     node = nodes.setdefault(name, NodeReading(name=name))
+                    if room:
+                        node = node.rooms.setdefault(room, NodeReading(name=name))
                     _add(node, sample.name[len(PREFIX) :], sample.labels, sample.value)
     return nodes
 
@@ -145,6 +150,14 @@ def _add(node: NodeReading, metric: str, labels: dict[str, str], value: float) -
         node.peer(peer).state = labels.get("state", "")
     else:
         node.peer(peer).values[name] = value
+
+
+def in_room(reading: EndpointReading, room: str) -> EndpointReading:
+    """Return the part of an answer that is about a room."""
+    nodes = {
+        name: node.rooms[room] for name, node in reading.nodes.items() if room in node.rooms
+    }
+    return replace(reading, nodes=nodes)
 
 
 def nodes_of(readings: Iterable[EndpointReading]) -> dict[str, NodeReading]:

@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from antecede.top.endpoint import EndpointReading, NodeReading, PeerReading, nodes_of
+from antecede.top.endpoint import (
+    EndpointReading,
+    NodeReading,
+    PeerReading,
+    in_room,
+    nodes_of,
+)
 
 __all__ = ["draw_group"]
 
@@ -13,6 +19,8 @@ UNITS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 RATES: Final = ("sent", "delivered", "lost")
 """The counters that the table of nodes shows as rates."""
 NONE: Final = "-"
+PRESENT: Final = ("active", "silent")
+"""The states of the peers of a room that are its members."""
 
 Row = tuple[str, ...]
 NODE_HEADS: Final[Row] = (
@@ -39,11 +47,30 @@ def draw_group(
     head = f"{len(nodes)} nodes" + (f", {len(silent)} not answering" if silent else "")
     lines = [head, "", *_columns(_node_rows(readings, before))]
     lines += [f"{each.url}: no answer: {each.error}" for each in silent]
-    links = _link_rows(nodes)
-    if len(links) > 1:
-        lines += ["", *_columns(links)]
+    lines += _links(nodes)
     waits = _waits(nodes)
+    for room in sorted({room for node in nodes.values() for room in node.rooms}):
+        inside = [in_room(each, room) for each in readings]
+        members = nodes_of(inside)
+        lines += ["", f"room {room}: {', '.join(_members(members))}", ""]
+        lines += _columns(_node_rows(inside, [in_room(each, room) for each in before]))
+        lines += _links(members)
+        waits += [f"in room {room}, {line}" for line in _waits(members)]
     return [*lines, "", *(waits or ["no node waits"])] if nodes else lines
+
+
+def _links(nodes: dict[str, NodeReading]) -> list[str]:
+    """Return an empty line and the table of the links, if there are any."""
+    links = _link_rows(nodes)
+    return ["", *_columns(links)] if len(links) > 1 else []
+
+
+def _members(nodes: dict[str, NodeReading]) -> list[str]:
+    """Return the names of the nodes and of their peers that have not gone, sorted."""
+    names = set(nodes)
+    for node in nodes.values():
+        names.update(name for name, peer in node.peers.items() if peer.state in PRESENT)
+    return sorted(names)
 
 
 def _node_rows(
@@ -103,7 +130,7 @@ def _link_rows(nodes: dict[str, NodeReading]) -> list[Row]:
 
 def _state(peer: PeerReading) -> str:
     """Return the state of a peer in a word or two."""
-    if peer.state in ("active", "silent") and not peer.values.get("met", 1.0):
+    if peer.state in PRESENT and not peer.values.get("met", 1.0):
         return "never met"
     if peer.state == "active" and peer.values.get("window_full", 0.0):
         return "window full"

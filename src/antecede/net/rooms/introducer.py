@@ -84,6 +84,8 @@ class Introducer:
         self._own_seeds: set[Address] = set()
         self._lookups: set[Address] = set()
         self._answered = asyncio.Event()
+        self.obstacle: Callable[[], str] = lambda: ""
+        """Returns the reason for which no seed is found yet; empty if none is missing."""
         self._probes: dict[str, float] = {}
         self._accepted: dict[str, int] = {}
         self._answered_at: dict[str, float] = {}
@@ -100,8 +102,17 @@ class Introducer:
         self._answers.clear()
         self._own_seeds.clear()
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
+        since = loop.time()
+        deadline = since + timeout_s
         problems: dict[Address, str] = {}
+
+        def obstacle() -> str:
+            known = self._answers.keys() | self._own_seeds
+            missing = [seed for seed in seeds if seed not in known]
+            waited_s = round(loop.time() - since, 1)
+            return _no_answer(missing, problems, waited_s) if missing else ""
+
+        self.obstacle = obstacle
         while True:
             for seed in seeds:
                 if seed not in self._answers and seed not in self._own_seeds:

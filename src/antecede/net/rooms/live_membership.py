@@ -180,8 +180,8 @@ class LiveMembership:
         self._fail(LocalError(f"the room {self._core.name} was closed"))
         self._on_closed()
 
-    async def close(self, drain_s: float) -> None:
-        await self.leave(drain_s)
+    def obstacle(self) -> str:
+        return self._membership.obstacle()
 
     # Inputs.
 

@@ -29,8 +29,8 @@ class Membership(Protocol):
     async def leave(self, drain_s: float) -> None:
         """Leave the room, and close it."""
 
-    async def close(self, drain_s: float) -> None:
-        """Close the room."""
+    def obstacle(self) -> str:
+        """Return the reason for which the node is not a member yet; empty if it is one."""
 
 
 def strip(message: Message) -> Message:
@@ -82,5 +82,5 @@ class FixedMembership:
         await self._core.close(drain_s, returns=False)
         self._on_closed()
 
-    async def close(self, drain_s: float) -> None:
-        await self.leave(drain_s)
+    def obstacle(self) -> str:
+        return ""

@@ -86,14 +86,13 @@ class OverlayMembership:
         if self._has_founded:
             self._become_member()
             return
-        contacts = ", ".join(self._core.runtime.opened_engine().sessions)
         try:
             async with asyncio.timeout(timeout_s):
                 await self._joined
         except TimeoutError:
             raise JoinError(
                 f"cannot join the room {self._core.name}: not joined within {timeout_s:g}"
-                f" s: no answer from {contacts}"
+                f" s: {self.obstacle()}"
             ) from None
 
     @property
@@ -168,5 +167,8 @@ class OverlayMembership:
             self._joined.cancel()
         self._on_closed()
 
-    async def close(self, drain_s: float) -> None:
-        await self.leave(drain_s)
+    def obstacle(self) -> str:
+        if self._joined.done() and not self._joined.cancelled():
+            return ""
+        contacts = self._core.runtime.opened_engine().sessions
+        return f"no answer from {', '.join(contacts)}"

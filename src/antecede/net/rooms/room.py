@@ -12,8 +12,8 @@ from antecede.net.receipts import Receipt, SendOptions
 from antecede.net.rooms.membership import Membership
 from antecede.net.rooms.room_core import RoomCore
 from antecede.net.runtime import DRAIN_S
-from antecede.net.statistics import NodeStats, make_stats
-from antecede.net.wait_reports import WaitReport, find_waits
+from antecede.net.statistics import NodeStats, runtime_stats
+from antecede.net.wait_reports import JoinReport, WaitReport, find_waits
 
 __all__ = ["Room"]
 
@@ -179,7 +179,7 @@ class Room:
 
     async def close(self, drain_s: float = DRAIN_S) -> None:
         """Close the room, which leaves it."""
-        await self._membership.close(drain_s)
+        await self._membership.leave(drain_s)
 
     # Statistics and events.
 
@@ -192,13 +192,15 @@ class Room:
 
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node in this room."""
-        runtime = self._core.runtime
-        lost = (runtime.transmit_lost, runtime.events.dropped)
-        engine = runtime.opened_engine()
-        return make_stats(engine, len(runtime.inbox), lost, runtime.now_s())
+        return runtime_stats(self._core.runtime)
 
     async def waiting(
         self, source: str | None = None, number: int | None = None
-    ) -> list[WaitReport]:
-        """Return the reasons for which messages wait; see :meth:`antecede.Node.waiting`."""
-        return await find_waits(self._core.runtime, source, number)
+    ) -> list[WaitReport | JoinReport]:
+        """Return the reasons for which messages wait; see :meth:`antecede.Node.waiting`.
+
+        A node that others have removed, and that joins again, has a report about that.
+        """
+        reason = self._membership.obstacle() if source is None and number is None else ""
+        joins = [JoinReport(room=self.name, reason=reason)] if reason else []
+        return [*joins, *await find_waits(self._core.runtime, source, number)]

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from antecede.core.process import NEVER
@@ -15,12 +15,14 @@ from antecede.net.host import running_host
 from antecede.net.rooms.control_room import ControlRoom
 from antecede.net.rooms.introducer import Introducer
 
-__all__ = ["Candidates", "find_room"]
+__all__ = ["Candidates", "Obstacle", "find_room"]
 
 logger = logging.getLogger(__name__)
 
 Candidates = Iterable[tuple[str, str]]
 """Names and addresses of nodes."""
+Obstacle = Callable[[], str]
+"""Returns the reason for which a join is not complete."""
 
 
 async def find_room(
@@ -31,6 +33,7 @@ async def find_room(
     control: ControlRoom,
     introducer: Introducer,
     settings: MembershipSettings,
+    obstacles: dict[str, Obstacle],
 ) -> FoundRoom:
     """Return the answers of the nodes of the group about a room.
 
@@ -45,9 +48,11 @@ async def find_room(
         control: carries messages about the room, which it keeps at present.
         introducer: links this node with others.
         settings: may_found and the time-outs.
+        obstacles: gets an entry for the room.
     """
     search = _Search(room, Finder(*own, settings), control, introducer)
     control.register(room, search.receive)
+    obstacles[room] = search.finder.failure
     search.start(candidates)
     control.release(room)
     others = asyncio.get_running_loop().create_task(search.add(more))

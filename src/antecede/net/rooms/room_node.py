@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
@@ -18,7 +17,7 @@ from antecede.net.rooms.room_socket import link_address
 from antecede.net.rooms.when_silent import WhenSilent
 from antecede.net.runtime import NodeRuntime
 
-__all__ = ["journal_path", "make_room_runtime", "room_limits"]
+__all__ = ["make_room_runtime", "room_limits"]
 
 ROOM_DIRECTORY: Final = "rooms"
 
@@ -47,13 +46,6 @@ def _file_name(room: str) -> str:
     return quote(room, safe=" ")
 
 
-def journal_path(node_journal: Path, room: str) -> Path:
-    """Return the journal of a room of a node, and create its directory."""
-    directory = node_journal.with_name(f"{node_journal.name}.{ROOM_DIRECTORY}")
-    directory.mkdir(parents=True, exist_ok=True)
-    return directory / f"{_file_name(room)}.sqlite"
-
-
 def make_room_runtime(
     hub: LinkHub,
     node: NodeConfig,
@@ -63,12 +55,12 @@ def make_room_runtime(
     limits: Limits,
     is_control: bool = False,
     members: tuple[str, ...] = (),
-    has_journal: bool = False,
     has_trace: bool = False,
     on_message: Callable[[Message], object] | None = None,
     on_event: Callable[[NodeEvent], object] | None = None,
     decode: Callable[[bytes], object] | None = None,
     filter_messages: Callable[[list[Message]], list[Message]] | None = None,
+    observe_inbox_s: Callable[[float], object] | None = None,
 ) -> tuple[NodeRuntime, Callable[[], None]]:
     """Return a runtime for a room, and a function to call after it was closed.
 
@@ -80,16 +72,14 @@ def make_room_runtime(
         limits: see :func:`room_limits`.
         is_control: it is a channel of the control room.
         members: the other members at the start.
-        has_journal: keep a journal beside that of the node, if the node has one.
         has_trace: record a trace below that of the node, if the node records one.
         on_message: called with each message.
         on_event: called with each event.
         decode: converts payloads to values.
         filter_messages: called with the delivered messages.
+        observe_inbox_s: takes the time that each message was in the inbox.
     """
-    journal = trace = None
-    if has_journal and node.journal is not None:
-        journal = journal_path(node.journal, room)
+    trace = None
     if has_trace and node.trace is not None:
         trace = node.trace / ROOM_DIRECTORY / _file_name(room)
     config = NodeConfig(
@@ -101,7 +91,7 @@ def make_room_runtime(
         cipher=None,  # The links encrypt and authenticate.
         insecure=True,
         limits=limits,
-        journal=journal,
+        journal=None,
         journal_sync=node.journal_sync,
         trace=trace,
         run=f"{node.run}/{room}",
@@ -111,6 +101,7 @@ def make_room_runtime(
         decode=decode,
         log_name=f"{node.name} in {room}" if not is_control else "",
         filter_messages=filter_messages,
+        observe_inbox_s=observe_inbox_s,
     )
     host = hub.host(room, is_control=is_control)
     return NodeRuntime(config, host), lambda: hub.close(host)

@@ -13,6 +13,7 @@ from antecede.errors import ConfigError, JoinError, LocalError
 from antecede.group.finder import FoundRoom
 from antecede.net.config import NAME_BYTES_MAX, NodeConfig
 from antecede.net.host import running_host
+from antecede.net.node_metrics import NodeMetrics
 from antecede.net.rooms.control_room import ControlRoom
 from antecede.net.rooms.introducer import Accept, Introducer
 from antecede.net.rooms.link_hub import LinkHub
@@ -22,14 +23,16 @@ from antecede.net.rooms.options import RoomOptions
 from antecede.net.rooms.overlay_membership import OverlayMembership
 from antecede.net.rooms.room import Room
 from antecede.net.rooms.room_core import Filter, RoomCore
-from antecede.net.rooms.room_finder import find_room
+from antecede.net.rooms.room_finder import Obstacle, find_room
 from antecede.net.rooms.room_node import make_room_runtime, room_limits
 from antecede.net.rooms.room_peers import RoomPeers
 from antecede.net.rooms.room_protocol import AUTO, RoomProtocol
 from antecede.net.rooms.silence_probe import SilenceProbe
 from antecede.net.rooms.snapshots import Snapshots
 from antecede.net.runtime import NodeRuntime
+from antecede.net.statistics import NodeStats
 from antecede.net.udp import Address, parse_address
+from antecede.net.wait_reports import JoinReport
 
 __all__ = ["Rooms"]
 
@@ -45,6 +48,7 @@ class Rooms:
     Args:
         config: the parameters of the node.
         runtime: drives the node.
+        metrics: takes the waiting times.
         seeds: addresses of nodes of the group.
         accept: whether to accept a newcomer; None for all.
     """
@@ -53,23 +57,37 @@ class Rooms:
         self,
         config: NodeConfig,
         runtime: NodeRuntime,
+        metrics: NodeMetrics,
         seeds: Iterable[str | Address],
         accept: Accept | None,
     ) -> None:
         self._config = config
         self._runtime = runtime
+        self._metrics = metrics
         self._seeds = [parse_address(seed) for seed in seeds]
         self._accept = accept
         self._hub = LinkHub(runtime)
         self._control: ControlRoom | None = None
         self._introducer: Introducer | None = None
         self._asked_at = -NEVER
+        self._obstacles: dict[str, Obstacle] = {}
         self._rooms: dict[str, Room | None] = {}  # None while the join is under way.
 
     @property
     def names(self) -> list[str]:
         """The names of the rooms that this node is in, sorted."""
         return sorted(name for name, room in self._rooms.items() if room is not None)
+
+    def stats(self) -> dict[str, NodeStats]:
+        """Return the statistics of the rooms that this node is in, by name."""
+        return {
+            name: room.stats() for name, room in self._rooms.items() if room is not None
+        }
+
+    def joins(self) -> list[JoinReport]:
+        """Return the joins that are under way, also those of rooms that join again."""
+        found = ((name, obstacle()) for name, obstacle in self._obstacles.items())
+        return [JoinReport(room=name, reason=reason) for name, reason in found if reason]
 
     async def join(self, name: str, options: RoomOptions) -> Room:
         """Join a room, or found it; see :meth:`antecede.Node.join`."""
@@ -79,7 +97,7 @@ class Rooms:
         try:
             room = await self._join(name, options)
         except BaseException:
-            self._rooms.pop(name, None)
+            self._forget(name)
             raise
         self._rooms[name] = room
         return room
@@ -127,13 +145,21 @@ class Rooms:
         control.hold(name)
         try:
             found = FoundRoom("", ())
+            self._obstacles[name] = lambda: introducer.obstacle()
             candidates = await self._candidates(name, options)
             if candidates:
                 settings = replace(options.membership, may_found=options.found is not False)
                 own = (self._config.name, self._own_address())
                 more = self._find_more(name, options.search_timeout_s)
                 found = await find_room(
-                    name, candidates, more, own, control, introducer, settings
+                    name,
+                    candidates,
+                    more,
+                    own,
+                    control,
+                    introducer,
+                    settings,
+                    self._obstacles,
                 )
             protocol = _agreed_protocol(name, options, found)
         except BaseException:
@@ -163,6 +189,7 @@ class Rooms:
             Snapshots(core, options.snapshot, options.restore),
             lambda: self._forget(name),
         )
+        self._obstacles[name] = membership.obstacle
         if options.silence_policy(protocol).is_keeping:
             core.on_full = membership.give_up
         try:
@@ -171,7 +198,7 @@ class Rooms:
             else:
                 await membership.found()
         except BaseException:
-            await membership.close(0.0)
+            await membership.leave(0.0)
             raise
         return Room(core, membership)
 
@@ -191,11 +218,12 @@ class Rooms:
             lambda: self._forget(name),
             has_founded=not members,
         )
+        self._obstacles[name] = membership.obstacle
         core.open()
         try:
             await membership.join(options.timeout_s)
         except BaseException:
-            await membership.close(0.0)
+            await membership.leave(0.0)
             raise
         return Room(core, membership)
 
@@ -265,7 +293,7 @@ class Rooms:
         def make_runtime(
             filter_messages: Filter, on_event: Callable[[NodeEvent], object]
         ) -> tuple[NodeRuntime, Callable[[], None]]:
-            return make_room_runtime(
+            runtime, release = make_room_runtime(
                 self._hub,
                 self._config,
                 name,
@@ -276,7 +304,10 @@ class Rooms:
                 on_event=on_event,
                 decode=self._config.decode,
                 filter_messages=filter_messages,
+                observe_inbox_s=self._metrics.observe_inbox_s(name),
             )
+            runtime.blocked_sends.observe_s = self._metrics.observe_send_s(name)
+            return runtime, release
 
         return RoomCore(
             self._config.name, name, protocol.name, make_runtime, self._config.encode
@@ -304,6 +335,8 @@ class Rooms:
 
     def _forget(self, name: str) -> None:
         self._rooms.pop(name, None)
+        self._obstacles.pop(name, None)
+        self._metrics.forget_room(name)
 
     async def close(self, drain_s: float) -> None:
         """Leave all rooms, and end the exchange with other nodes."""
