@@ -211,8 +211,7 @@ class LiveMembership:
                     *(self._core.node, message.source, self._core.name, error),
                 )
             self._run()
-        delivered = self._delivered
-        self._delivered = []
+        delivered, self._delivered = self._delivered, []
         return delivered
 
     def _take(self, message: Message) -> None:
@@ -300,9 +299,8 @@ class LiveMembership:
                 reason = f"the function snapshot of {self._core.node} has raised {error!r}"
                 membership.snapshot_failed(newcomer, admission, reason, now)
                 continue
-            membership.snapshot_taken(
-                newcomer, admission, state, self._snapshots.cut(), now
-            )
+            cut = self._snapshots.cut()
+            membership.snapshot_taken(newcomer, admission, state, cut, now)
 
     def _execute(self, effect: fx.Effect) -> None:
         core = self._core

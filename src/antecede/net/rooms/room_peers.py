@@ -48,7 +48,7 @@ class RoomPeers:
         return bool(self._additions) or bool(self._leaving)
 
     def note_arrival(self, name: str, check: Callable[[], object]) -> None:
-        """Call ``check`` soon if a datagram of the node may let :meth:`confirm` report it."""
+        """Call ``check`` soon if :meth:`confirm` may report the node now."""
         if name in self._additions:
             asyncio.get_running_loop().call_soon(check)
 
