@@ -484,6 +484,19 @@ def test_a_newcomer_sends_nothing_before_it_reaches_all_members() -> None:
     ]  # fmt: skip
 
 
+def test_a_newcomer_sends_nothing_before_it_reaches_other_newcomers() -> None:
+    """What it sends to a former incarnation of y is lost, and in no snapshot for y."""
+    membership = admitted("a")
+    deliver(membership, "a", 1, Adding(member("y", 2, incarnation=9)))
+    send_snapshot(membership, "a", header("a"))
+    membership.restored(0.0)
+    deliver(membership, "a", 2, CutNotice(1))
+    assert not membership.is_member
+    assert membership.waiting_for == ["y"]
+    membership.member_added("y", 9, 0.0)
+    assert membership.is_member
+
+
 def test_a_newcomer_confirms_another_one_before_it_is_a_member() -> None:
     membership = admitted("a", "b")
     assert deliver(membership, "b", 1, Adding(member("y"))) == [AddMember(member("y"))]

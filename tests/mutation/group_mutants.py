@@ -118,8 +118,15 @@ GROUP_MUTANTS = (
     Mutant(
         "a newcomer sends before it reaches all members",
         "group/joining",
-        "if is_restored and not self._view.unready_members():",
+        "if is_restored and not self._view.unready_peers():",
         "if is_restored:",
+    ),
+    Mutant(
+        "a newcomer sends before it reaches other newcomers",
+        "group/view",
+        "for each in self.roster.peers() if not self.is_ready(each)]",
+        "for each in self.roster.peers() if not self.is_ready(each)"
+        " and each.name in self.roster.members()]",
     ),
     Mutant(
         "a newcomer does not know the newcomers of others",

@@ -126,6 +126,12 @@ ROOM_MUTANTS = (
         "        is_vacant = True\n",
     ),
     Mutant(
+        "a member is ready for a newcomer that will give up its messages",
+        "engine/links",
+        "            and session.epoch_known == session.epoch_out\n",
+        "",
+    ),
+    Mutant(
         "a node looks at the addresses in its journal only",
         "net/rooms/room_finder",
         "        self.start(await more)\n",

@@ -88,6 +88,7 @@ class Histories:
             self._layer.dropped["epoch"] += 1
             self._layer.respond(session, now)
             return False
+        session.epoch_known = max(session.epoch_known, received.epoch_echo)
         return True
 
     def _start_epoch(self, received: ReceivedDatagram, now: float) -> bool:

@@ -95,6 +95,19 @@ class Links:
         else:
             self._layer.timers.schedule_hello(session, now)
 
+    def is_met(self, name: str, incarnation: int) -> bool:
+        """Return whether an incarnation of an active peer knows the epoch of this node.
+
+        Until then, the peer may give up what it sends, because it learns of another epoch.
+        """
+        session = self._sessions.get(name)
+        return (
+            session is not None
+            and session.state is ACTIVE
+            and session.handshake.incarnation == incarnation
+            and session.epoch_known == session.epoch_out
+        )
+
     def has_answered(self, name: str, since: float) -> bool:
         """Return whether a datagram of a node was accepted after ``since``."""
         session = self._sessions.get(name)

@@ -112,6 +112,7 @@ class PeerSession:
         "credit",
         "echoed",
         "epoch_in",
+        "epoch_known",
         "epoch_out",
         "former_at",
         "handshake",
@@ -163,6 +164,8 @@ class PeerSession:
     """The epoch of the messages to the peer; see :func:`generation_of`."""
     epoch_in: int
     """The epoch of the messages from the peer; 0 until it is known."""
+    epoch_known: int
+    """The epoch of this node that the peer's current incarnation knows; -1 for none."""
     abandonments: int
     """How often the copies to the peer were abandoned in its current history."""
     acked_base: int
@@ -244,6 +247,7 @@ class PeerSession:
         self.reassembly = Reassembly()
         self.epoch_out = 0
         self.epoch_in = 0
+        self.epoch_known = -1
         self.abandonments = 0
         self.acked_base = 0
         self.number_before = 0
@@ -297,6 +301,7 @@ class PeerSession:
         self.replay_window.reset()
         self.path.restart()
         self.unordered_packet = 0
+        self.epoch_known = -1
         if self.names is not None:
             self.names.reset(history)
         self.window = -1

@@ -318,11 +318,11 @@ class Joining:
     def finish(self) -> None:
         """Deliver the held messages, and broadcast that this node is a member.
 
-        Wait until all members have been met: messages to a former incarnation of a member
-        are lost.
+        Wait until all members and newcomers have been met: messages to a former incarnation
+        of one of them are lost.
         """
         is_restored = self.phase is Phase.CONFIRMING and self._has_cut_notice
-        if is_restored and not self._view.unready_members():
+        if is_restored and not self._view.unready_peers():
             for message in self._held.release():
                 self.deliver(message)
             self._out.broadcast(JoinedNotice(self.own.admission))
@@ -335,7 +335,7 @@ class Joining:
         if self.phase is Phase.SEARCHING:
             return self.search.unanswered()
         if self.phase in SPONSORED:
-            unready = self._view.unready_members() if self._has_cut_notice else ()
+            unready = self._view.unready_peers() if self._has_cut_notice else ()
             return unready or self._progress or (self.sponsor,)
         return ()
 

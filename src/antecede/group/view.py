@@ -61,12 +61,9 @@ class View:
         """Return whether messages from now on reach this incarnation of a peer."""
         return self._ready.get(member.name) == member.incarnation
 
-    def unready_members(self) -> list[str]:
-        """Return the other members that messages from now on do not reach."""
-        entries = [self.roster.get(name) for name in self.roster.members()]
-        return [
-            each.member.name for each in entries if each and not self.is_ready(each.member)
-        ]
+    def unready_peers(self) -> list[str]:
+        """Return the members and newcomers that messages from now on do not reach."""
+        return [each.name for each in self.roster.peers() if not self.is_ready(each)]
 
     def confirm(self, sponsor: str, member: Member) -> None:
         """Answer a sponsor as soon as messages reach the newcomer."""

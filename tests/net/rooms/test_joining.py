@@ -2,7 +2,7 @@
 
 import pytest
 
-from antecede import Limits
+from antecede import Limits, WhenSilent
 from antecede.engine.datagram import JOIN, JOIN_ANSWER
 from antecede.engine.join_events import JoinUnreadable
 from antecede.errors import ConfigError, JoinError, LocalError
@@ -10,7 +10,7 @@ from antecede.net.faults import Faults
 from antecede.net.rooms.events import MemberJoined, MemberLeft
 from antecede.net.rooms.options import make_options
 
-from .whiteboard import KEY, Group
+from .whiteboard import KEY, Group, Whiteboard
 
 NAMES = ("a", "b", "c", "d", "e")
 
@@ -333,3 +333,31 @@ def test_an_answer_is_never_larger_than_the_join() -> None:
 def test_an_unknown_option_of_join_is_named() -> None:
     with pytest.raises(TypeError, match="join has no option 'snapshots'; its options are"):
         make_options({"snapshots": bytes})  # type: ignore[typeddict-unknown-key]
+
+
+@pytest.mark.parametrize("seed", range(24, 40))
+def test_members_agree_after_a_removal_whose_leases_end_at_different_times(
+    seed: int,
+) -> None:
+    """The removed member joins again while a lease on its former messages lasts."""
+    limits = Limits(lease_s=2.0, keep_alive_s=0.5)
+    join = {"when_silent": WhenSilent.remove(3.0), "timeout_s": 60.0}
+
+    async def remove(board: Whiteboard) -> None:
+        await board.rooms["r"].remove("c")
+
+    with Group(seed, Faults(delay_s=0.01, jitter_s=0.1, loss=0.05)) as group:
+        for name in "abc":
+            group.start(name, *("a" if name != "a" else ""), limits=limits, join=join)
+            group.run(1)
+        group.run(2)
+        group.write("c", "before")
+        group.call("a", remove)
+        group.run(16)
+        for name in "abc":
+            assert group.members(name) == ["a", "b", "c"], name
+            group.write(name, f"{name} at the end")
+        group.run(3)
+        for name in "abc":
+            assert {f"{each} at the end" for each in "abc"} <= set(group.texts(name))
+        group.check()

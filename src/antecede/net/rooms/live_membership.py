@@ -211,8 +211,7 @@ class LiveMembership:
                     *(self._core.node, message.source, self._core.name, error),
                 )
             self._run()
-        delivered = self._delivered
-        self._delivered = []
+        delivered, self._delivered = self._delivered, []
         return delivered
 
     def _take(self, message: Message) -> None:
@@ -233,6 +232,7 @@ class LiveMembership:
 
         Notify a node that is not a peer of the room that it was removed.
         """
+        self._peers.note_arrival(name, self._run)
         session = self._core.runtime.opened_engine().sessions.get(name)
         if session is not None and session.state is ACTIVE:
             return True

@@ -1,6 +1,8 @@
 """The peers of a node in a room, as its membership adds and removes them."""
 
+import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from antecede.engine.peer_session import ACTIVE, REMOVING
@@ -32,7 +34,7 @@ class RoomPeers:
         self._core = core
         self._hub = hub
         self._introducer = introducer
-        self._additions: dict[str, tuple[Member, bool]] = {}
+        self._additions: dict[str, Member] = {}
         self._leaving: dict[str, float] = {}
 
     def reset(self) -> None:
@@ -45,13 +47,17 @@ class RoomPeers:
         """Whether :meth:`confirm` is to be called again soon."""
         return bool(self._additions) or bool(self._leaving)
 
+    def note_arrival(self, name: str, check: Callable[[], object]) -> None:
+        """Call ``check`` soon if :meth:`confirm` may report the node now."""
+        if name in self._additions:
+            asyncio.get_running_loop().call_soon(check)
+
     def add(self, member: Member) -> None:
         """Make a node a peer of the room; :meth:`confirm` reports when it is one."""
         self._introducer.connect(member.name, member.address)
         self._hub.engine.links.keep(member.name)
         self._leaving.pop(member.name, None)
-        is_new = member.name not in self._core.runtime.opened_engine().sessions
-        self._additions[member.name] = (member, is_new)
+        self._additions[member.name] = member
         self._add_peer(member.name, self._core.runtime.now_s())
 
     def can_add(self, name: str) -> bool:
@@ -73,6 +79,10 @@ class RoomPeers:
     def confirm(self, now: float) -> list[tuple[str, int]]:
         """Return name and incarnation of the nodes that became peers since the last call.
 
+        A node becomes one when it knows the epoch of this node's session. Before, it may
+        have been in contact with a session that has ended here; then it gives up the
+        messages that it has sent to that session, as soon as it learns of the new epoch.
+
         A message in fragments reaches only those that were peers when it began, so that
         no node becomes a peer before it ends.
         """
@@ -84,13 +94,15 @@ class RoomPeers:
         if not self._additions or self._core.sending.is_in_fragments:
             return []
         confirmed: list[tuple[str, int]] = []
-        sessions = self._core.runtime.opened_engine().sessions
-        for name, (member, is_new) in list(self._additions.items()):
-            if self._add_peer(name, now) and (
-                is_new or sessions[name].handshake.incarnation == member.incarnation
-            ):
+        links = self._core.runtime.opened_engine().links
+        for name, member in list(self._additions.items()):
+            if not self._add_peer(name, now):
+                continue
+            if links.is_met(name, member.incarnation):
                 del self._additions[name]
                 confirmed.append((name, member.incarnation))
+            else:
+                links.ask(name, now)
         return confirmed
 
     def _add_peer(self, name: str, now: float) -> bool:
