@@ -3,13 +3,13 @@
 import sys
 
 from tests.mutation.hunt import hunt_all
-from tests.mutation.mutants import MUTANTS
+from tests.mutation.mutants import MUTANTS, Mutant
 
 
 def main() -> int:
     survivors = 0
     for mutant, catcher in hunt_all(MUTANTS):
-        assert mutant is not None
+        assert isinstance(mutant, Mutant)
         survivors += catcher is None
         print(f"{mutant.name}\n    caught by {catcher or 'NOTHING'}", flush=True)
     print(f"{len(MUTANTS)} mutants, {len(MUTANTS) - survivors} caught")

@@ -22,7 +22,7 @@ from tests.mutation.mutants import (
     Mutant,
 )
 
-__all__ = ["hunt", "hunt_all"]
+__all__ = ["ALL_HUNTERS", "Subject", "hunt", "hunt_all"]
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = ROOT / "src" / "antecede"
@@ -98,17 +98,30 @@ OVERLAY_HUNTERS = (
     "tests/net/test_overlay.py",
 )
 """The tests to run for the mutants of the overlay of nodes."""
+ALL_HUNTERS = (
+    HUNTERS,
+    BOUNDED_HUNTERS,
+    REMOVAL_HUNTERS,
+    TRANSPORT_HUNTERS,
+    NODE_HUNTERS,
+    GROUP_HUNTERS,
+    ROOM_HUNTERS,
+    OVERLAY_HUNTERS,
+)
+Subject = Mutant | tuple[str, ...]
+"""A mutant or, for the unchanged core, the tests to run."""
 TIMEOUT_S = 300
 """A mutant is also caught if the tests time out; they take a minute at most."""
 
 
-def hunt(mutant: Mutant | None, directory: Path) -> str | None:
-    """Return the test that catches the mutant, or None if it survives.
+def hunt(subject: Subject, directory: Path) -> str | None:
+    """Return the test that fails, or None if all tests pass.
 
     Args:
-        mutant: The fault, or None for the unchanged core.
-        directory: An empty directory for the mutated copy.
+        subject: The fault, or the tests to run on the unchanged core.
+        directory: An empty directory for the copy of the core.
     """
+    mutant = subject if isinstance(subject, Mutant) else None
     package = directory / "antecede"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
     if mutant is not None:
@@ -128,7 +141,7 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
                 "-q",
                 "-p",
                 "no:cacheprovider",
-                *_hunters_of(mutant),
+                *_hunters_of(subject),
             ],
             cwd=ROOT,
             env=os.environ | {"PYTHONPATH": str(directory), "ANTECEDE_MUTANT": "1"},
@@ -147,11 +160,10 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
     return failed[1].removeprefix("tests/")
 
 
-def _hunters_of(mutant: Mutant | None) -> tuple[str, ...]:
-    """Return the tests to run for a mutant, or all of them for the unchanged core."""
-    if mutant is None:
-        transport = TRANSPORT_HUNTERS + OVERLAY_HUNTERS + GROUP_HUNTERS + ROOM_HUNTERS
-        return BOUNDED_HUNTERS + REMOVAL_HUNTERS + transport + NODE_HUNTERS + HUNTERS
+def _hunters_of(mutant: Subject) -> tuple[str, ...]:
+    """Return the tests to run."""
+    if not isinstance(mutant, Mutant):
+        return mutant
     if mutant in NODE_MUTANTS:
         return NODE_HUNTERS
     if mutant in GROUP_MUTANTS:
@@ -167,14 +179,12 @@ def _hunters_of(mutant: Mutant | None) -> tuple[str, ...]:
     return BOUNDED_HUNTERS if mutant in BOUNDED_MUTANTS else HUNTERS
 
 
-def hunt_all(
-    mutants: Iterable[Mutant | None],
-) -> Iterator[tuple[Mutant | None, str | None]]:
-    """Hunt all mutants, one per CPU at a time, and yield the results in order."""
+def hunt_all(subjects: Iterable[Subject]) -> Iterator[tuple[Subject, str | None]]:
+    """Hunt all subjects, one per CPU at a time, and yield the results in order."""
 
-    def hunt_one(mutant: Mutant | None) -> tuple[Mutant | None, str | None]:
+    def hunt_one(subject: Subject) -> tuple[Subject, str | None]:
         with tempfile.TemporaryDirectory() as directory:
-            return mutant, hunt(mutant, Path(directory))
+            return subject, hunt(subject, Path(directory))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield from pool.map(hunt_one, mutants)
+        yield from pool.map(hunt_one, subjects)

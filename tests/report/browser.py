@@ -25,8 +25,9 @@ ARGUMENTS = [
 WAIT_MS = 60_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator["Browser"]:
+    """A browser; while it is open, its event loop runs, so that no other one can."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
